@@ -11,6 +11,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -456,12 +457,12 @@ def _followed(given: Namespace) -> int:
             "--follow reads rounds from standard input: leave out the file, and --setting, "
             "--outcome, --columns and --decimal."
         )
-    names = "against", "candidates", "most", "noise_std", "range", "delta"
-    names += "expected_runs", "minimize", "missing"
+    names = "most", "noise_std", "range", "delta", "expected_runs", "minimize", "missing"
     options = {name: vars(given)[name] for name in names}
-    comparison = None
+    build = partial(kernelucb.rounds.SequentialComparison, **options)
+    asked, comparison = (given.against, given.candidates, build), None
     try:
-        for comparison in kernelucb.rounds.followed(sys.stdin, **options):
+        for comparison in kernelucb.rounds.followed(sys.stdin, *asked):
             line = {"round": len(comparison.rounds), **comparison.state()}
             print(json.dumps(line), flush=True)
     finally:  # also before an error
@@ -549,6 +550,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = options.get("output", Path()).parent
     if not folder.is_dir():
         parser.error(f"no such folder: {str(folder)!r}")
+    status = 1  # of a run that a closed pipe ended
     try:
         status = run(given)
         sys.stdout.flush()  # here, where a closed pipe is met
@@ -558,7 +560,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # a reader such as head has what it wants
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return status
     except (ValueError, ImportError, OSError) as error:
         print(f"kernelucb: {error}", file=sys.stderr)
     except _input_error() as error:  # asked for only where no other one fits

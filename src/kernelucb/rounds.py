@@ -2,9 +2,8 @@ r"""Many candidates against one baseline, in rounds as they arrive; without torc
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TypedDict, Unpack
 
 import kernelucb.tables as tables
 from kernelucb.pairs import Comparison, Comparisons, confirm
@@ -14,16 +13,6 @@ _LEAST, _EARLIEST = 5, 0.25
 
 # A round: the baseline's outcome and those of the candidates that still run.
 Round = Mapping[str, object]
-
-
-class _Options(TypedDict, total=False):
-    most: int | None
-    noise_std: float | None
-    range: tuple[float, float] | None
-    delta: float
-    expected_runs: int
-    minimize: bool
-    missing: Sequence[str]
 
 
 @dataclass
@@ -99,6 +88,8 @@ class SequentialComparison:
                 "first round (candidates=; --candidates)."
             )
         for name in new:
+            if given[name] is None and name in found:  # no pair that is not counted yet
+                continue
             pair = {each: [x.get(each) for x in rounds] for each in (self.against, name)}
             found[name] = confirm(
                 pair,
@@ -154,7 +145,7 @@ def followed(
     lines: Iterable[str],
     against: str | None = None,
     candidates: int | None = None,
-    **options: Unpack[_Options],
+    build: Callable[[str, int], SequentialComparison] = SequentialComparison,
 ) -> Iterator[SequentialComparison]:
     r"""The comparison after each round of ``rounds_of``, until no candidate is open.
 
@@ -166,7 +157,7 @@ def followed(
         if comparison is None:
             baseline = next(iter(outcomes)) if against is None else against
             most = candidates or max(len(outcomes) - 1, 1)
-            comparison = SequentialComparison(baseline, most, **options)
+            comparison = build(baseline, most)
         state = comparison.add(outcomes)
         yield comparison
         if not state["open"] and sum(map(len, state.values())) == comparison.candidates:

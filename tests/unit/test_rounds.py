@@ -3,6 +3,7 @@ r"""Many candidates in rounds as they arrive: verdicts for all at once, the comm
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_rounds_are_json_lines_or_csv():
 
 def test_a_header_announces_the_candidates_of_empty_cells():
     lines = ["old,a,b", "1.0,2.0,", "1.0,2.0,3.0"]
-    *_, last = followed(lines, noise_std=0.1)
+    *_, last = followed(lines, build=partial(SequentialComparison, noise_std=0.1))
     assert last.candidates == 2
     assert [(part.challenger, part.pairs) for part in last.verdicts.parts] == [
         ("a", 2),
