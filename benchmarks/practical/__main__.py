@@ -121,13 +121,12 @@ def others(played: pd.DataFrame) -> dict[str, Summary]:
     return tables
 
 
-# Seeds apart from the reported ones, on which the default search and settings of our own
-# were chosen.
 @STUDY.table(
-    "choice",
-    runs(COMMON, range(100, 110), "q_log_nei", "guarded", "guarded_every_4"),
+    "guarded",
+    runs(COMMON, range(440, 450), "q_log_nei", "mixture_ucb", "guarded", "guarded_every_4"),
     play,
 )
+# Seeds apart from the reported ones, on which the default was chosen.
 @STUDY.table(
     "turns",
     runs(
@@ -150,6 +149,25 @@ def choice(played: pd.DataFrame) -> dict[str, Summary]:
         lines = chain.from_iterable(["", *part] for part in ours)
         tables["paired"] = Summary(None, [*lines][1:])
     return tables
+
+
+_EFFORT = runs(FUNCTIONS, range(440, 445), "log_ei", "q_log_nei", "ucb_2", "mixture_ucb")
+_AS_AX = {"restarts": 20, "raw_samples": 1024}
+
+
+@STUDY.table("effort", _EFFORT + [each | _AS_AX for each in _EFFORT], play)
+def effort(played: pd.DataFrame) -> Summary:
+    r"""The search for a point as everywhere here, and as Ax makes it."""
+    lines = []
+    for (restarts, points), part in played.groupby(["restarts", "raw_samples"]):
+        results = Results(part)
+        lines += [
+            f"**{restarts} restarts from {points} points.**",
+            "",
+            *rank_table(results),
+        ]
+        lines += ["", *paired_table(results, "mixture_ucb"), ""]
+    return Summary(None, lines[:-1])
 
 
 _WORST = [PROTOCOL | PROBLEMS[each["problem"]][1] | each for each in worst_runs()]
