@@ -14,7 +14,7 @@ from botorch.models.transforms.input import (
     Warp,
 )
 from botorch.models.transforms.outcome import Standardize
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import LinearKernel, RBFKernel
 
 from kernelucb import (
     BKBUCB,
@@ -297,3 +297,41 @@ def test_an_estimated_norm_is_no_theorem_and_a_safe_set_needs_consent():
         SafeSet(acqf)
     allowed = SafeSet(acqf, allow_estimated=True)
     assert allowed.assumptions.estimated == ("constraint 1: norm",)
+
+
+LENGTHS = {"kernel": "matern52", "lengthscale": [0.4, 2.0]}
+INPUTS, OUTCOMES = uniform(8, 2, seed=0), uniform(8, 1, seed=1)
+LONGER = RBFKernel() + LinearKernel() * RBFKernel()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "kernel", "mean"),
+    [
+        (
+            SingleTaskGP(
+                INPUTS, OUTCOMES, input_transform=Normalize(2, bounds=UNIT.expand(2, 2))
+            ),
+            LENGTHS | {"outputscale": 4.0, "mean": 50.0},
+            "Matern 5/2, length scale (0.4, 2) after Normalize, standard deviation 2",
+            "50",
+        ),
+        (
+            frozen_model(INPUTS, OUTCOMES[:, 0], LONGER, 0.1),
+            {},
+            "RBF, length scale 0.6931 plus LinearKernel times RBF, length scale 0.6931",
+            "0",
+        ),
+    ],
+)
+def test_what_was_given_is_said(model, options, kernel, mean):
+    options = {"norm_bound": 200.0, "noise_std": 0.1, **options}
+    items = MartingaleMixtureUCB.from_model(model, **options).assumptions
+    assert str(items["kernel"]) == f"[given] the kernel was fixed before the data: {kernel}"
+    assert str(items["mean"]) == f"[given] the prior mean was fixed before the data: {mean}"
+
+
+def test_length_scales_by_name_are_refused():
+    options = LENGTHS | {"lengthscale": {"T": 40.0, "t": 9.5}}
+    model = SingleTaskGP(INPUTS, OUTCOMES)
+    with pytest.raises(ValueError, match="lengthscale must be numbers, got"):
+        MartingaleMixtureUCB.from_model(model, norm_bound=2.0, noise_std=0.1, **options)

@@ -173,9 +173,12 @@ def finite(name: str, value: Tensor) -> Tensor:
     )
 
 
-def as_double(values: object) -> Tensor:
+def as_double(values: object, name: str = "This") -> Tensor:
     r"""Float64 tensor of numbers; GPyTorch would make a Python float a float32 one."""
-    return torch.as_tensor(values, dtype=torch.float64)
+    try:
+        return torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} must be numbers, got {values!r}.") from error
 
 
 def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:

@@ -341,7 +341,8 @@ class KernelBandit(OfBoundedNorm, Band):
     def premises(self) -> Assumptions:
         r"""The assumptions of the guarantee, without a check against the data."""
         noise_std = torch.tensor([self.noise_std], dtype=torch.float64)
-        knowledge, given = Knowledge(self.estimated, noise_std), self._norm.assumption
+        knowledge = Knowledge(self.prior, self.estimated, noise_std)
+        given = self._norm.assumption
         if self._theorem is not None:
             return self._theorem.assumptions(knowledge, given)
         source = radii.mixture_source(self._scales)

@@ -11,6 +11,7 @@ from kernelucb._numerics.digits import assumed, coordinate, one_minus
 from kernelucb._numerics.estimates import Estimate, Number, is_estimate
 from kernelucb.confidence.domain import EVERYWHERE, Everywhere
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.data.prior import Prior
 from kernelucb.exceptions import UncertifiedError
 
 
@@ -74,6 +75,7 @@ class Assumption:
             not cover the case.
         domain: Where it has this status; what was given at listed points is an estimate at
             others.
+        detail: What exactly was given, where ``text`` does not say it.
         of: Of several bounds at once, the names of those that make the assumption; empty
             of a single bound.
     """
@@ -83,6 +85,7 @@ class Assumption:
     status: Status
     domain: Everywhere = field(default=EVERYWHERE, compare=False, repr=False)
     of: tuple[str, ...] = ()
+    detail: str = ""
 
     @property
     def name(self) -> str:
@@ -92,7 +95,8 @@ class Assumption:
     @property
     def statement(self) -> str:
         r"""The assumption in words, of several bounds after the name of its own."""
-        return f"{', '.join(self.of)}: {self.text}" if self.of else self.text
+        text = f"{self.text}: {self.detail}" if self.detail else self.text
+        return f"{', '.join(self.of)}: {text}" if self.of else text
 
     @property
     def in_words(self) -> str:
@@ -417,8 +421,9 @@ REPORTED = Assumption(
 
 
 class Knowledge(NamedTuple):
-    r"""The status of kernel, mean and noise, as a regression state has it."""
+    r"""Kernel, mean and noise with their status, as a regression state has them."""
 
+    prior: Prior
     estimated: frozenset[str]
     noise_scales: Tensor
     outcome_map: OutcomeMap = IDENTITY
@@ -468,12 +473,14 @@ def _items(state: Any, condition: str, function: Assumption) -> tuple[Assumption
         )
     noise = f"the noise is {condition}{state.outcome_map.after} with scale {scale}"
     statements = {**_STATEMENTS, "noise": (noise, f"{noise}; the scale is an estimate")}
+    details = {"kernel": state.prior.kernel_in_words, "mean": state.prior.mean_in_words}
     items: list[Assumption] = []
     for name, (given, estimated) in statements.items():
         if name in state.estimated:
             items.append(Assumption(name, estimated, Status.ESTIMATED))
         else:
-            items.append(Assumption(name, given, Status.GIVEN))
+            detail = details.get(name, "")
+            items.append(Assumption(name, given, Status.GIVEN, detail=detail))
     items += [function, REPORTED]
     if not state.outcome_map.is_identity:
         scale = state.outcome_map.statement

@@ -95,15 +95,12 @@ def likelihood_level(
 
 
 def likelihood_assumptions(
-    likelihood: Likelihood, estimated: frozenset[str], delta: float, norm: Assumption
+    data: LikelihoodRegression, delta: float, norm: Assumption
 ) -> Assumptions:
-    r"""The assumptions of a set; ``norm`` is the assumption on its norm bound.
-
-    ``estimated`` is the subset of ``"kernel"`` and ``"mean"`` that was fitted to the data.
-    """
-    fitted = Knowledge(estimated, torch.ones(1))
+    r"""The assumptions of a set; ``norm`` is the assumption on its norm bound."""
+    fitted = Knowledge(data.prior, data.estimated, torch.ones(1))
     assumptions = rkhs_assumptions(_EVIDENCE, fitted, delta, norm)
-    statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
+    statement = f"given the past, the outcome at x {_OUTCOMES[data.outcomes.kind]}"
     instead = {
         "noise": Assumption("likelihood", statement, Status.GIVEN),
         "outcomes": Assumption("outcomes", _REPORTED, Status.GIVEN),
@@ -214,8 +211,7 @@ def likelihood_set(
         # Their function of least norm is the same one: the conditions hold slopes alone.
         norm = ball.resolve(*parabolas(data, least.latent, least.loss))
     centre = _function_within(data, level, norm.value)
-    given = data.outcomes.kind, data.estimated, delta, norm.assumption
-    assumptions = likelihood_assumptions(*given)
+    assumptions = likelihood_assumptions(data, delta, norm.assumption)
     if centre.norm > norm.value:
         statement = (
             f"No function of norm at most {norm.value:.4g} makes the outcomes likely "

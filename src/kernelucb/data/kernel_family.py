@@ -19,6 +19,7 @@ from gpytorch.kernels import (
     AdditiveKernel,
     Kernel,
     MaternKernel,
+    ProductKernel,
     RBFKernel,
     RQKernel,
     ScaleKernel,
@@ -49,6 +50,7 @@ _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
 # Their spectral densities are mixtures of centred Gaussians, so they fall along rays.
 NESTED = (RBFKernel, MaternKernel, RQKernel)
+_COMBINED: dict[type, str] = {AdditiveKernel: " plus ", ProductKernel: " times "}
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, over which a maximum is taken.
@@ -66,7 +68,7 @@ def fixed_kernel(
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
-    lengths = as_double(plain(lengthscale)).reshape(1, -1)
+    lengths = as_double(plain(lengthscale), "lengthscale").reshape(1, -1)
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
     columns = lengths.shape[1] if lengths.shape[1] > 1 else None
     base: Kernel = RBFKernel(ard_num_dims=columns)
@@ -121,8 +123,10 @@ def fixed_mean(value: Number | Mean | None) -> Mean | None:
 
 
 def kernel_in_words(kernel: Kernel) -> str:
-    r"""``"RBF, length scale 0.4"``, or the name of the class."""
+    r"""``"RBF, length scale 0.4"``, of sums and products their parts, or the class."""
     base: Any = unscaled(kernel)
+    if word := _COMBINED.get(type(base)):
+        return word.join(map(kernel_in_words, base.kernels))
     if type(base) not in NESTED:
         return type(kernel).__name__
     return f"{kind_of(base)}, length scale {in_words(base.lengthscale.reshape(-1))}"
@@ -385,7 +389,8 @@ def _ends(
 ) -> tuple[Tensor, Tensor]:
     r"""Both ends, with one entry or one for each coordinate, as the kernels take them."""
     # The kernels may be on a device; what is computed of a few numbers is on the CPU.
-    short, long = (as_double(value).cpu().reshape(-1) for value in (shortest, longest))
+    ends = {"shortest": shortest, "longest": longest}
+    short, long = (as_double(each, name).cpu().reshape(-1) for name, each in ends.items())
     count = max(len(short), len(long))
     for name, value in (("shortest", short), ("longest", long)):
         if len(value) not in (1, count) or len(value) == 0:

@@ -22,6 +22,7 @@ from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.digits import coordinate
 from kernelucb._numerics.estimates import frozen_copy
 from kernelucb._numerics.kernels import (
     EVALUATION_ERRORS,
@@ -31,6 +32,7 @@ from kernelucb._numerics.kernels import (
     fitting_reading,
     read_kernel,
 )
+from kernelucb.data.kernel_family import kernel_in_words
 from kernelucb.data.outcome_map import IDENTITY, OutcomeMap
 
 
@@ -121,6 +123,26 @@ class Prior(Module):
             kernel = (self._reading or read_kernel)(self.covar_module, self.scale**2)
             self._plain = _Plain(kernel, self._constant_mean())
         return self._plain
+
+    @property
+    def kernel_in_words(self) -> str:
+        r"""``"RBF, length scale 0.4 after Normalize, standard deviation 2"``."""
+        transform, variance = self.input_transform, self.plain.kernel.variance
+        after = "" if transform is None else f" after {type(transform).__name__}"
+        words = f"{kernel_in_words(self.covar_module)}{after}"
+        if variance is None:
+            return words
+        unit = "" if self.scale == 1.0 else " of standardised outcomes"
+        return f"{words}, standard deviation {variance**0.5 / self.scale:.4g}{unit}"
+
+    @property
+    def mean_in_words(self) -> str:
+        r"""The number of a constant mean, on the scale of the prior; else its class."""
+        constant = self.plain.mean
+        given = (
+            type(self.mean_module).__name__ if constant is None else coordinate(constant)
+        )
+        return f"{given}{self.outcome_map.after}"
 
     def _constant_mean(self) -> float | None:
         mean: Any = self.mean_module

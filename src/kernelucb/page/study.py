@@ -641,20 +641,21 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
     chosen = page.given.kernel is not None and page.given.lengthscale is not None
     defaults = page.origins.keys() | (set() if chosen else {"kernel"})
     for item in rests.items:
-        label, statement = str(item.status.value), str(item.statement)
+        label, text = str(item.status.value), item.text
         if item.name == "replicates":  # no assumption, as the settings are counted
             label = "method"
-            statement = "the outcomes of a setting count by themselves as well, for half of"
-            statement += " the failure probability"
+            text = "the outcomes of a setting count by themselves as well, for half of"
+            text += " the failure probability"
         elif item.status is Status.ESTIMATED:
-            statement = _ESTIMATED.get(item.name, statement)
+            text = _ESTIMATED.get(item.name, text)
         elif item.status is Status.GIVEN and item.name == "outcomes":
             label = "assumed"
         elif item.status is Status.GIVEN and item.name in defaults:
             label = "default"  # "given" is only what was given with this table
-        remarks = [values.get(item.name, ""), page.origins.get(item.name, "")]
-        remark = ", ".join(each for each in remarks if each)
-        yield label, item.name, f"{statement}: {remark}" if remark else statement
+        # With the names and units of the table.
+        remarks = [values.get(item.name, item.detail), page.origins.get(item.name, "")]
+        detail = ", ".join(each for each in remarks if each)
+        yield label, item.name, replace(item, text=text, detail=detail).statement
 
 
 def paragraph(text: str, indent: str = "") -> str:
