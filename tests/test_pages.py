@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 START = (DOCS / "get_started.md").read_text()
 README = (ROOT / "README.md").read_text()
 SUCCESSES = (DOCS / "successes.md").read_text()
+CONSTRAINTS = (DOCS / "constraints.md").read_text()
 
 
 def blocks(language, text=START):
@@ -59,6 +60,16 @@ def test_get_started_runs_to_its_end(beside_its_table, capsys):
     # In the reader's own units, with nothing to add or scale
     assert re.search(r"the optimum is between 8\d\.\d+ and 9\d\.\d+ %", output)
     assert re.search(r"recommended: temperature 1\d\d\.\d+ °C, minutes", output)
+
+
+@pytest.mark.filterwarnings("ignore")  # BoTorch's, of a model that was not fitted
+def test_the_safe_set_of_its_pressure_runs_after_it(beside_its_table):
+    torch.manual_seed(0)
+    names = run([*blocks("python")[:1], *blocks("python", CONSTRAINTS)[:1]])
+    safe, candidate = names["safe_set"], names["candidate"]
+    assert "certified, if what was given is true" in str(safe)
+    assert bool(safe.is_safe(candidate).all())
+    assert float((candidate - names["X"]).abs().sum(-1).min()) > 1.0  # a new setting
 
 
 # The whole page with its searches: a second.

@@ -41,8 +41,8 @@ def runs(
     return grid(shared, {"seed": instances}, kinds, {"method": [*methods]})
 
 
-@STUDY.table("bbob", runs(BBOB, [2, 3, 5], range(1, 2), *METHODS), play)
-@STUDY.table("noisy", runs(NOISY, [2, 3], range(1, 2), *METHODS), play)
+@STUDY.table("bbob", runs(BBOB, [3, 5], range(1, 2), *METHODS), play)
+@STUDY.table("noisy", runs(NOISY, [2], range(1, 2), *METHODS), play)
 def coco(played: pd.DataFrame) -> dict[str, Summary]:
     r"""Targets reached by every method on the functions of a suite."""
     return summaries(played, practical.OURS)

@@ -123,7 +123,7 @@ def others(played: pd.DataFrame) -> dict[str, Summary]:
 
 @STUDY.table(
     "guarded",
-    runs(COMMON, range(440, 450), "q_log_nei", "mixture_ucb", "guarded", "guarded_every_4"),
+    runs(COMMON, range(440, 450), "q_log_nei", "mixture_ucb", "guarded_every_4"),
     play,
 )
 # Seeds apart from the reported ones, on which the default was chosen.

@@ -94,10 +94,15 @@ def test_a_run_begins_with_the_starts_of_all_and_can_be_repeated(method, functio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["bbob", "noisy"])
-def test_the_tables_are_written(tmp_path, table):
-    functions = "function=1,24" if table == "bbob" else "function=101,130"
-    only = [functions, "dimension=2", "seed=1", "method=random,mixture_ucb"]
+@pytest.mark.parametrize(
+    ("table", "part"),
+    [
+        ("bbob", ["function=1,24", "dimension=3"]),
+        ("noisy", ["function=101,130", "dimension=2"]),
+    ],
+)
+def test_the_tables_are_written(tmp_path, table, part):
+    only = [*part, "seed=1", "method=random,mixture_ucb"]
     coco.STUDY.main(
         [table, "--only", *only, "--change", "rounds=2", "--output", str(tmp_path)]
     )
