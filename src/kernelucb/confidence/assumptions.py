@@ -1,8 +1,10 @@
 r"""The assumptions of a bound: given, estimated or violated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -75,7 +77,7 @@ class Assumption:
             not cover the case.
         domain: Where it has this status; what was given at listed points is an estimate at
             others.
-        detail: What exactly was given, where ``text`` does not say it.
+        detail: What exactly was given, where ``text`` does not say it; read when printed.
         of: Of several bounds at once, the names of those that make the assumption; empty
             of a single bound.
     """
@@ -85,7 +87,7 @@ class Assumption:
     status: Status
     domain: Everywhere = field(default=EVERYWHERE, compare=False, repr=False)
     of: tuple[str, ...] = ()
-    detail: str = ""
+    detail: Callable[[], str] = field(default=str, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -95,7 +97,7 @@ class Assumption:
     @property
     def statement(self) -> str:
         r"""The assumption in words, of several bounds after the name of its own."""
-        text = f"{self.text}: {self.detail}" if self.detail else self.text
+        text = ": ".join(filter(None, [self.text, self.detail()]))
         return f"{', '.join(self.of)}: {text}" if self.of else text
 
     @property
@@ -411,6 +413,11 @@ _STATEMENTS = {
         "(trainable mean or Standardize)",
     ),
 }
+# What of the prior was given.
+_DETAILS: dict[str, Callable[[Prior], str]] = {
+    "kernel": attrgetter("kernel_in_words"),
+    "mean": attrgetter("mean_in_words"),
+}
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
     "outcomes",
@@ -473,13 +480,12 @@ def _items(state: Any, condition: str, function: Assumption) -> tuple[Assumption
         )
     noise = f"the noise is {condition}{state.outcome_map.after} with scale {scale}"
     statements = {**_STATEMENTS, "noise": (noise, f"{noise}; the scale is an estimate")}
-    details = {"kernel": state.prior.kernel_in_words, "mean": state.prior.mean_in_words}
     items: list[Assumption] = []
     for name, (given, estimated) in statements.items():
         if name in state.estimated:
             items.append(Assumption(name, estimated, Status.ESTIMATED))
         else:
-            detail = details.get(name, "")
+            detail = partial(_DETAILS[name], state.prior) if name in _DETAILS else str
             items.append(Assumption(name, given, Status.GIVEN, detail=detail))
     items += [function, REPORTED]
     if not state.outcome_map.is_identity:

@@ -653,9 +653,10 @@ def _rests_on(page: Page) -> Iterator[tuple[str, str, str]]:
         elif item.status is Status.GIVEN and item.name in defaults:
             label = "default"  # "given" is only what was given with this table
         # With the names and units of the table.
-        remarks = [values.get(item.name, item.detail), page.origins.get(item.name, "")]
-        detail = ", ".join(each for each in remarks if each)
-        yield label, item.name, replace(item, text=text, detail=detail).statement
+        own = values.get(item.name) or item.detail()
+        remark = ", ".join(filter(None, [own, page.origins.get(item.name)]))
+        said = replace(item, text=text, detail=partial(str, remark))
+        yield label, item.name, said.statement
 
 
 def paragraph(text: str, indent: str = "") -> str:
