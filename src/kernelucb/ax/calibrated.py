@@ -96,8 +96,8 @@ class CalibratedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     of the replays, the rule never stops while the completed arm of best posterior mean is
     more than ``gap`` from the optimum. An experiment that left this policy is told so, and
     goes on. Ax searches each trial with more restarts than the replays behind the package's
-    margins did; in 39 replays of the search without its turns of the improvement, the
-    margins with as many were no larger (``benchmarks/calibration/results/policies.md``).
+    margins did; in 39 replays the margins with as many were no larger
+    (``benchmarks/calibration/results/policies.md``).
 
     Ask it after every trial, in your own loop; the ``Orchestrator`` and ``AxClient`` take
     it as ``global_stopping_strategy``. It is not stored with the experiment.
