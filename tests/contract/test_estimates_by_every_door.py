@@ -58,6 +58,7 @@ from kernelucb.confidence.band import weighted_sum
 from kernelucb.data.exact import RidgeState
 from kernelucb.data.from_model import ModelData
 from kernelucb.models import BKBModel
+from kernelucb.page.table import Table
 from kernelucb.papers import BoundedNorm
 from problems import float64, frozen_kernel, normal
 
@@ -254,7 +255,7 @@ MEANINGS = {name: why for why, names in VALUES.items() for name in names.split()
 # Objects that have been looked at elsewhere, and identities.
 SAME = {"required_set", "beside", "key", "rebuild", "plain", "data", *dir(torch.nn.Module)}
 # States and runs are arrays to compute with; the noise that they hand on is ``noise_std``.
-STATES = (RidgeState, LikelihoodRegression, ModelData)
+STATES = (RidgeState, LikelihoodRegression, ModelData, Table)
 WITHOUT = {"certificate", "level set", "share", "plan", "family of bandits"}  # estimates
 SLOW = {"report", "report as data", "breakdown of a sum", "page", "tables of a page"}
 

@@ -253,7 +253,10 @@ class CalibratedGapStopping:
             ``default_margins`` of the default one.
         delta: Failure probability.
         loop: The policy of the run; by default that of the replays.
-        names, outcome, units, wording: See ``Run``.
+        names: Of the inputs, as the next three for ``Run``.
+        outcome: Name of the outcome.
+        units: Units by name.
+        wording: Instead of the three.
 
     Example:
         >>> stopping = CalibratedGapStopping(0.1, margins)

@@ -159,7 +159,8 @@ class CertifiedGapStopping:
         gap: Largest regret to accept, outcome units.
         allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
             estimated.
-        outcome, units: For the reason, as in ``regret_certificate``.
+        outcome: Name of the outcome, for the reason.
+        units: Units by name, likewise.
 
     Example:
         >>> stopping = CertifiedGapStopping(0.1, bounds=bounds)
