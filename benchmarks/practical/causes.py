@@ -88,8 +88,8 @@ class Watched:
         chosen = self.choose(model, environment, count)
         best, posterior = optima(environment), model.posterior(optima(environment))
         mean, std = posterior.mean[:, 0], posterior.variance[:, 0].sqrt()
-        function = self.function(model)
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng():  # a look changes no later choice
+            function = self.function(model)
             values = function(torch.cat([chosen, best]).unsqueeze(-2))
         known = model.train_inputs[0]
         recommended = known[model.posterior(known).mean.argmax()]
