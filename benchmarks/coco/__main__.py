@@ -42,7 +42,7 @@ def runs(
 
 
 @STUDY.table("bbob", runs(BBOB, [3, 5], range(1, 2), *METHODS), play)
-@STUDY.table("noisy", runs(NOISY, [2], range(1, 2), *METHODS), play)
+@STUDY.table("noisy", runs(NOISY, [2, 3], range(1, 2), *METHODS), play)
 def coco(played: pd.DataFrame) -> dict[str, Summary]:
     r"""Targets reached by every method on the functions of a suite."""
     return summaries(played, practical.OURS)
