@@ -318,7 +318,7 @@ LONGER = RBFKernel() + LinearKernel() * RBFKernel()
         (
             frozen_model(INPUTS, OUTCOMES[:, 0], LONGER, 0.1),
             {},
-            "RBF, length scale 0.6931 plus LinearKernel times RBF, length scale 0.6931",
+            "(RBF, length scale 0.6931 plus LinearKernel times RBF, length scale 0.6931)",
             "0",
         ),
     ],
