@@ -50,6 +50,11 @@ _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
 # Their spectral densities are mixtures of centred Gaussians, so they fall along rays.
 NESTED = (RBFKernel, MaternKernel, RQKernel)
+# In words; a sum is in parentheses, so that a sum times a kernel is read one way.
+_COMBINED: dict[type, tuple[str, str]] = {
+    AdditiveKernel: ("({})", " plus "),
+    ProductKernel: ("{}", " times "),
+}
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps, and relative of length scales
 # A grid of log odds, over which a maximum is taken.
@@ -124,10 +129,9 @@ def fixed_mean(value: Number | Mean | None) -> Mean | None:
 def kernel_in_words(kernel: Kernel) -> str:
     r"""``"RBF, length scale 0.4"``, of sums and products their parts, or the class."""
     base: Any = unscaled(kernel)
-    if type(base) is AdditiveKernel:
-        return f"({' plus '.join(map(kernel_in_words, base.kernels))})"
-    if type(base) is ProductKernel:
-        return " times ".join(map(kernel_in_words, base.kernels))
+    if found := _COMBINED.get(type(base)):
+        form, word = found
+        return form.format(word.join(map(kernel_in_words, base.kernels)))
     if type(base) not in NESTED:
         return type(kernel).__name__
     return f"{kind_of(base)}, length scale {in_words(base.lengthscale.reshape(-1))}"
