@@ -301,7 +301,7 @@ def test_an_estimated_norm_is_no_theorem_and_a_safe_set_needs_consent():
 
 LENGTHS = {"kernel": "matern52", "lengthscale": [0.4, 2.0]}
 INPUTS, OUTCOMES = uniform(8, 2, seed=0), uniform(8, 1, seed=1)
-LONGER = RBFKernel() + LinearKernel() * RBFKernel()
+LONGER = (RBFKernel() + LinearKernel()) * RBFKernel()
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ LONGER = RBFKernel() + LinearKernel() * RBFKernel()
         (
             frozen_model(INPUTS, OUTCOMES[:, 0], LONGER, 0.1),
             {},
-            "(RBF, length scale 0.6931 plus LinearKernel times RBF, length scale 0.6931)",
+            "(RBF, length scale 0.6931 plus LinearKernel) times RBF, length scale 0.6931",
             "0",
         ),
     ],
