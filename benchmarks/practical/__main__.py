@@ -10,7 +10,7 @@ from itertools import chain
 import pandas as pd
 
 from benchmarks.practical import circuit
-from benchmarks.practical.causes import CHANGES, causes, rescued, worst_runs
+from benchmarks.practical.causes import AS_AX, CHANGES, causes, rescued, worst_runs
 from benchmarks.practical.figures import draw_ranks, draw_regret
 from benchmarks.practical.play import play
 from benchmarks.practical.problems import PROBLEMS
@@ -152,12 +152,11 @@ def choice(played: pd.DataFrame) -> dict[str, Summary]:
 
 
 _EFFORT = runs(FUNCTIONS, range(440, 445), "log_ei", "q_log_nei", "ucb_2", "mixture_ucb")
-_AS_AX = {"restarts": 20, "raw_samples": 1024}
 
 
-@STUDY.table("effort", _EFFORT + [each | _AS_AX for each in _EFFORT], play)
+@STUDY.table("effort", _EFFORT + [each | AS_AX for each in _EFFORT], play)
 def effort(played: pd.DataFrame) -> Summary:
-    r"""The search for a point as everywhere here, and as Ax makes it."""
+    r"""The search for a point as everywhere here, and with Ax's restarts and samples."""
     lines = []
     for (restarts, points), part in played.groupby(["restarts", "raw_samples"]):
         results = Results(part)

@@ -35,7 +35,8 @@ RUNS = Path(__file__).parent / "results" / "causes_runs.csv"
 WORST = 3  # of the runs of a method on a problem
 BAD = 0.2  # of the mean regret of random search
 SINCE = 0.25  # of the rounds: from here on a change is played
-EFFORT = {"restarts": 20, "raw_samples": 1024, "iterations": 200}  # Ax's
+AS_AX = {"restarts": 20, "raw_samples": 1024}
+EFFORT = AS_AX | {"iterations": 200}
 _SURE, _NEAR = 3.0, 0.3  # deviations; lengthscales
 FUNCTIONS: dict[str, Callable[[LeanGP], AcquisitionFunction]] = {
     "mixture_ucb": in_turns("upper", "mean"),  # the default when these were played

@@ -431,7 +431,7 @@ class KernelBandit(OfBoundedNorm, Band):
                 small for the prior deviation there.
         """
         x = self._checked(x.unsqueeze(0) if x.dim() == 1 else x)
-        outcome = checks.finite("y", checks.as_double(y)).detach().to(x).reshape(-1)
+        outcome = checks.finite("y", checks.as_double(y, "y")).detach().to(x).reshape(-1)
         if len(x) != 1 or len(outcome) != 1:
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {len(outcome)}."

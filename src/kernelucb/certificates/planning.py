@@ -135,7 +135,7 @@ def confirmation(
     for name, each in given.items():
         if each is None:
             continue
-        sample = checks.finite(name, checks.as_double(each).reshape(-1))
+        sample = checks.finite(name, checks.as_double(each, name).reshape(-1))
         if len(sample) == 0:
             raise ValueError(f"{name} is empty; give at least one outcome.")
         counts.append(len(sample))

@@ -77,9 +77,9 @@ class Assumption:
             not cover the case.
         domain: Where it has this status; what was given at listed points is an estimate at
             others.
-        detail: What exactly was given, where ``text`` does not say it; read when printed.
         of: Of several bounds at once, the names of those that make the assumption; empty
             of a single bound.
+        detail: What exactly was given, where ``text`` does not say it; read when printed.
     """
 
     kind: str

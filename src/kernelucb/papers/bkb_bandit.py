@@ -244,7 +244,8 @@ class BKBBandit(OfBoundedNorm):
         """
         like: Any = self.arms.mean
         index = torch.as_tensor(arms).detach().reshape(-1).to(like.device)
-        values = finite("outcomes", as_double(outcomes)).detach().reshape(-1).to(like)
+        given = as_double(outcomes, "outcomes")
+        values = finite("outcomes", given).detach().reshape(-1).to(like)
         if len(index) != len(values) or len(index) == 0:
             raise BotorchTensorDimensionError(
                 "observe takes as many outcomes as arms, got "
